@@ -630,3 +630,16 @@ def test_directions_of_a_part_of_what_strips_carry() -> None:
         nap.jacobian(nap.compile(SECOND.format(c)).second)(u) for c in (" checkpoint(2)", "")
     )
     np.testing.assert_allclose(strips, plain, rtol=1e-12)
+
+
+def test_rounds_that_wait_are_placed_by_numbers_that_are_kept() -> None:
+    """Where the rows of strips begin is told by how many rounds there are before these wait for
+    each other: what tells that is kept for all that read the rows."""
+    f = nap.compile("""
+def f(x: Fin(n)=>Float, c: Float):
+    v = for i in Fin(n):
+        loop w = 1.0 for t in ..i checkpoint(2): sum(c + t for _ in x)
+        w
+    [v for _ in x]
+""").f
+    assert nap.check(f)

@@ -72,6 +72,7 @@ class Packing:
         self.sizes = sizes
         self.offsets = offsets
         self.missing: dict[Axes, Size] = {}
+        self.early = frozenset[Var]()  # indices whose extents are said as before something
 
     def layout(self, axes: Axes) -> Layout:
         """Of an array over these axes, the last one fastest."""
@@ -143,20 +144,23 @@ def _early(program: Program) -> dict[Var, Index]:
         return rewrite(numbers[r.var], dict(zip(contexts[r.var], r.at, strict=True)), before)
 
     return {
-        i: x if x.extent is None else replace(x, extent=rewrite_size(x.extent, {}, before))
-        for i, x in program.indices.items()
-    }
+        i: x if n is None or (m := rewrite_size(n, {}, before)) == n else replace(x, extent=m)
+        for i, x in program.indices.items() for n in (x.extent,)
+    }  # fmt: skip
 
 
 def packing(program: Program, offsets: Offsets) -> Packing:
     """Of a program; a `while` loop with a length makes at most so many rounds."""
     indices = _early(program)
+    early = frozenset(i for i, x in program.indices.items() if indices[i] is not x)
     for b in program.bindings:
         if isinstance(b.prim, Delay) and indices[b.prim.index].extent is None:
             most = indices[b.prim.time].extent
             bound = None if most is None else most + 1
             indices[b.prim.index] = Index(bound, None, b.prim.index.name)
-    return Packing(indices, program.sizes, offsets)
+    made = Packing(indices, program.sizes, offsets)
+    made.early = early
+    return made
 
 
 def with_offsets(program: Program, missing: Mapping[Axes, Size]) -> tuple[Program, Offsets]:

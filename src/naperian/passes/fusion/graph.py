@@ -330,7 +330,7 @@ def size_of(r: Read) -> Size:
 def link(graph: Graph, t: Task) -> None:
     """Find the sites of a task; count them as uses."""
     sites: list[Site] = []
-    source, ragged = graph.source, graph.packing.offsets
+    source, ragged, early = graph.source, graph.packing.offsets, graph.packing.early
     for r in task_reads(t):
         assert isinstance(r, Read)
         q = source.get(r.var)
@@ -338,8 +338,12 @@ def link(graph: Graph, t: Task) -> None:
             sites.append(Site(q, r.at, carried=q.kind is Kind.STEP))
             if ragged:
                 sites += _offsets(graph, q, r.at)
+            if early:
+                sites += _early(graph, q, r.at)
     if ragged:
         sites += _offsets(graph, t, identity(t.context))
+    if early:
+        sites += _early(graph, t, identity(t.context))
     rounds: tuple[Var, ...] = ()  # a cell may keep the values of all rounds
     if t.kind is Kind.START and t.cell is not None and t.cell.index is not None:
         rounds = (t.cell.index,)
@@ -400,6 +404,19 @@ def _offsets(graph: Graph, q: Task, at: tuple[Size, ...]) -> Iterator[Site]:
             point = dict(zip(q.context, at, strict=True))
             rest = (rename_indices(e, point) for e in read.at[:-1])
             yield Site(graph.source[read.var], (*rest, NEVER), carried=True)
+
+
+def _early(graph: Graph, q: Task, at: tuple[Size, ...]) -> Iterator[Site]:
+    """What the place of a task's value depends on where a number of rounds waits for something: how
+    many there are is said there by what was known before."""
+    point = dict(zip(q.context, at, strict=True))
+    for i in q.context:
+        n = graph.packing.indices[i].extent if i in graph.packing.early else None
+        for r in () if n is None else atoms_of(n):
+            p = graph.source.get(r.var) if isinstance(r, Read) else None
+            if isinstance(r, Read) and p is not None:
+                there = tuple(rename_indices(e, point) for e in r.at)
+                yield Site(p, there, carried=p.kind is Kind.STEP)
 
 
 def unlink(t: Task) -> None:
