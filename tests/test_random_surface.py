@@ -1,5 +1,5 @@
-"""Whole programs by chance are right: see `programs_by_chance.py`, `wider_by_chance.py` and
-`tried_by_chance.py`."""
+"""Whole programs by chance are right: see `programs_by_chance.py`, `wider_by_chance.py`,
+`richer_by_chance.py` and `tried_by_chance.py`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from made_small import smallest
 from programs_by_chance import program
+from richer_by_chance import program as richer
 from tried_by_chance import wrong
 from wider_by_chance import program as wider
 
@@ -31,11 +32,19 @@ def test_wider_programs(five: int) -> None:
         assert wrong(text, seed) is None, f"{wrong(text, seed)}\n{text}"
 
 
+@pytest.mark.parametrize("five", range(2))
+def test_richer_programs(five: int) -> None:
+    for seed in range(5 * five, 5 * five + 5):
+        text = richer(seed)
+        assert wrong(text, seed) is None, f"{wrong(text, seed)}\n{text}"
+
+
 @pytest.mark.long
+@pytest.mark.parametrize("kind", ["wider", "richer"])
 @pytest.mark.parametrize("hundred", range(4))
-def test_hundreds_of_wider_programs(hundred: int) -> None:
+def test_hundreds_of_programs_with_more(hundred: int, kind: str) -> None:
     done = subprocess.run(
-        [sys.executable, str(TRIED), str(100 * hundred), "100", "wider"], capture_output=True,
+        [sys.executable, str(TRIED), str(100 * hundred), "100", kind], capture_output=True,
         text=True,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr

@@ -1,10 +1,10 @@
 """Programs by chance, tried: the interpreter beside compiled code on one thread and on two,
 derivatives forward beside reverse and finite differences. What fails is made small:
 
-    python tests/tried_by_chance.py FIRST COUNT [wider]
+    python tests/tried_by_chance.py FIRST COUNT [wider|richer]
 
 prints the programs of so many seeds that are wrong, and why; `wider` ones are those of
-`wider_by_chance`. `NAPERIAN_TARGET` says for which
+`wider_by_chance`, `richer` ones those of `richer_by_chance`. `NAPERIAN_TARGET` says for which
 processor they are compiled.
 """
 
@@ -20,6 +20,7 @@ import numpy as np
 from alike import STOPPED, outcome
 from made_small import smallest
 from programs_by_chance import program
+from richer_by_chance import program as richer
 from wider_by_chance import program as wider
 
 import naperian as nap
@@ -27,8 +28,8 @@ from naperian import draws, pipeline, trial
 from naperian.core.bounds import Dear, Unended
 from naperian.values import as_data
 
-SIZES = ((2, 3), (0, 2), (1, 1), (4, 2), (9, 3), (2, 17))
-"""Of `Fin(n)` and `Fin(m)`."""
+SIZES = ((2, 3, 4), (0, 2, 0), (1, 1, 1), (4, 2, 5), (9, 3, 11), (2, 17, 25))
+"""Of `Fin(n)` and `Fin(m)`, and how many elements rows have together."""
 ELEMENTS = 600  # the interpreter goes through no more of them
 _NAMES = re.compile(r"[\w']*\d[\w.']*|`[^`]*`")
 
@@ -41,8 +42,8 @@ def wrong(text: str, seed: int) -> str | None:
             return None
         tried = trial._Trial(f, float("inf"))
         tried.elements = ELEMENTS
-        for number, both in enumerate(SIZES):
-            slots = both[: len(f._text.slots)]
+        for number, sizes in enumerate(SIZES):
+            slots = sizes[: len(f._text.slots)]
             if draws.allowed(f._text, slots):
                 found = _at(tried, slots, seed + number, draws.KINDS[number % len(draws.KINDS)])
                 if found is not None:
@@ -98,4 +99,5 @@ def main(first: int, count: int, made: Callable[[int], str]) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), wider if "wider" in sys.argv else program)
+    made = {"wider": wider, "richer": richer}.get(sys.argv[-1], program)
+    main(int(sys.argv[1]), int(sys.argv[2]), made)

@@ -67,6 +67,12 @@ class Wide(Scope):
 class Wider(Statements):
     """Statements that `Statements` has not."""
 
+    prelude, params = MORE, PARAMS
+
+    def start(self, functions: tuple[tuple[str, str], ...]) -> Scope:
+        """What a body may mention at first: its parameters."""
+        return Wide(**(vars(START) | {"functions": functions}))
+
     def statement(self, c: Scope) -> tuple[Lines, Scope]:
         if not isinstance(c, Wide) or self.chance(0.35):
             return super().statement(c)
@@ -492,7 +498,7 @@ class Wider(Statements):
             more, c = self.definition(c)
             lines += more
         self.sets = WIDE
-        inner: Scope = Wide(**(vars(START) | {"functions": c.functions}))
+        inner = self.start(c.functions)
         body: Lines = []
         for _ in range(self.r.randint(1, 4)):
             more, inner = self.statement(inner)
@@ -508,7 +514,8 @@ class Wider(Statements):
         result = some[0] if len(some) == 1 else f"({', '.join(some)})"
         strict = "@strict\n" if self.chance(0.1) else ""
         text = "\n".join(deeper([*body, result]))
-        return f"{MORE}\n" + "\n".join(lines) + f"\n{strict}def f({PARAMS}):\n{text}\n"
+        text = f"{strict}def f({self.params}):\n{text}\n"
+        return f"{self.prelude}\n" + "\n".join(lines) + f"\n{text}"
 
 
 def program(seed: int) -> str:
