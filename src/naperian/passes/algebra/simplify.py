@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from naperian.ainf.syntax import (
@@ -223,7 +224,25 @@ class _Simplify:
     def live(self, guards: Guards) -> Guards:
         """Guards that say something, once each, of what they negate if of anything."""
         simple = _undecided(map_guards(guards, self.operand, self.size))
-        return tuple(dict.fromkeys(map(self.negated, simple)))
+        out: dict[Guard, None] = {}
+        for g in map(self.negated, simple):
+            out[self.told(g, (*out,))] = None
+        return tuple(out)
+
+    def told(self, g: Guard, before: Guards) -> Guard:
+        """A guard that says nothing of indices that its operand lost under the guards before it."""
+        own = self.b.closed(free(g.operand))
+        if g.fact is None or not self.lost(g.fact, own):
+            return g
+        around = self.guards
+        self.under(around + before)
+        fact = self.size(g.fact)
+        self.under(around)
+        return replace(g, fact=None if self.lost(fact, own) else fact)
+
+    def lost(self, fact: Size, own: AbstractSet[Var]) -> bool:
+        """Whether a fact mentions indices that are not among its own."""
+        return any(v in self.b.indices and v not in own for v in variables(fact))
 
     def negated(self, g: Guard) -> Guard:
         """¬x does not hold  ⟶  x holds"""
