@@ -533,7 +533,26 @@ def clash(
         helps = (
             f"`{name}` of a table goes over its last axis; `{name}(x[i, j] for i, j)`, over both",
         )
-    return errors.wrong_type(what, show(w, wanted), show(w, found), span, from_, helps)
+    notes: tuple[str, ...] = ()
+    if (asked_for := show(w, wanted)) == show(w, found):
+        one, other = (_precision(w, solver.zonk(t)) for t in (found, wanted))
+        if one and other and one != other:
+            call = ", the precision of the call" if other == "Float" else ""
+            notes = (f"a `Float` in it is `{one}`, and should be `{other}`{call}",)
+    return errors.wrong_type(what, asked_for, show(w, found), span, from_, helps, notes)
+
+
+def _precision(w: Walk, t: Type) -> str | None:
+    """What `Float` means in the first struct or enum of a type that has one."""
+    match t:
+        case Data(_, layout, (Scalar() | TypeVar() as first, *_)) if layout.hidden:
+            return show(w, first)
+        case Data(items, _, _) | Tuple(items):
+            return next((p for x in items if (p := _precision(w, x)) is not None), None)
+        case Table(_, cell):
+            return _precision(w, cell)
+        case _:
+            return None
 
 
 def _source(w: Walk, made: Type, length: Size) -> tuple[str, Because] | None:
