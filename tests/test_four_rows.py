@@ -200,3 +200,16 @@ def f(m: Int) -> Fin(3)=>Int:
 """).f
     for m, want in ((-1, [0, 1, 2]), (0, [0, 1, 2]), (1, [7, 7, 7]), (5, [7, 7, 7])):
         assert f(m).tolist() == want
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_dear_in_front_of_a_sum_has_the_type_that_it_has(dtype: type) -> None:
+    """A remainder of integers in a condition of floats."""
+    f = nap.compile("""
+def f(x: Fin(n)=>Float, l: Fin(n)=>Int, c: Float) -> Fin(n)=>Float =
+    [sum(c for i in x, j in x if l[k] % 2 == 0) for k in Fin(n)]
+""").f
+    for n in (0, 3, 5, 30):
+        even = np.arange(n) % 2 == 0
+        got = f(np.ones(n, dtype), np.arange(n), dtype(2))
+        np.testing.assert_array_equal(got, np.where(even, dtype(2 * n * n), dtype(0)))

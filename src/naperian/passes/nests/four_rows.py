@@ -174,12 +174,13 @@ class _Rows:
         s, four = self.loop, Var("four")
         first = size(four) * _ROWS
         others = [Let(Var("row"), DType.I64, Number(clamp(first + k, s.high))) for k in (1, 2, 3)]
+        sums = [y for x in self.sums for y in (_apart(x, True) if isinstance(x, Let) else (x,))]
         ends = [x for end in self.ends for x in _apart(end, self.is_over(end))]
-        inner = (y for x in self.sums if isinstance(x, Loop) for y in x.body)
-        made = [x.var for x in (*self.sums, *inner, *ends) if isinstance(x, Let | Variable)]
+        inner = (y for x in sums if isinstance(x, Loop) for y in x.body)
+        made = [x.var for x in (*sums, *inner, *ends) if isinstance(x, Let | Variable)]
         rows = [_Row(s.var, at, made) for at in (first, *(size(x.var) for x in others))]
         body: list[Stmt] = [*others]
-        for x in (*self.sums, *ends):
+        for x in (*sums, *ends):
             body += _of_four([row.of((x,))[0] for row in rows], s.high - first)
         count = (s.high + _ROWS - 1) // _ROWS
         return Loop(four, ZERO, count, tuple(body), s.order, s.reductions, s.work * _ROWS)
@@ -202,7 +203,8 @@ class _Row:
 
 
 def _apart(x: Let | Assign | Store, all: bool) -> Iterator[Stmt]:
-    """A statement, with names for what is dear in it, or for `all`, which come before."""
+    """A statement, with names for what is dear in it, or of an operation as a whole (`all`) for
+    what is dear in its operands, which come before."""
     lets: list[Let] = []
 
     def named(e: Expr, top: bool = False) -> Expr:
