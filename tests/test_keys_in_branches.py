@@ -1,4 +1,5 @@
-"""What is picked by a key goes where it belongs in a branch, too: one pass, and not one a key."""
+"""What is picked by a key goes where it belongs in one pass, and not one a key: in a branch, where
+it asks for the key, and where the condition asks more."""
 
 from __future__ import annotations
 
@@ -57,6 +58,27 @@ def f(d: Fin(n)=>Fin(n)=>Float) -> Float:
             max(sums) / sum(sums)
         else: 0.5 + s
 """, 3),
+    "a matrix given by its elements": ("""
+def f(d: Fin(n)=>Fin(n)=>Float) -> Float where n >= 1:
+    row = [Int(7.0 * v) % n for v in d[0]]
+    column = [Int(5.0 * v) % n for v in d[0]]
+    sum([sum(d[0, e] * d[0, clamp(column[e])] for e if row[e] == i) ** 2 for i in Fin(n)])
+""", 1),
+    "two keys and a condition": ("""
+def f(d: Fin(n)=>Fin(n)=>Float) -> Float where n >= 1:
+    row = [Int(7.0 * v) % n for v in d[0]]
+    column = [Int(5.0 * v) % n for v in d[0]]
+    picked = [sum(d[0, e] for e if d[0, e] > 0.3 and row[e] == i and column[e] == j)
+              for i in Fin(n), j in Fin(n)]
+    sum(sum(picked ** 2))
+""", 2),
+    "a spread, of means that are sums": ("""
+def f(d: Fin(n)=>Fin(n)=>Float) -> Float where n >= 1:
+    group = [Int(7.0 * v) % n for v in d[0]]
+    size = [max(1, sum(1 for e if group[e] == i)) for i in Fin(n)]
+    means = [sum(d[0, e] for e if group[e] == i) / size[i] for i in Fin(n)]
+    sum([sum((d[0, e] - means[i]) ** 2 for e if group[e] == i) for i in Fin(n)])
+""", 1),
 }  # fmt: skip
 
 

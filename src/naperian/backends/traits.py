@@ -105,7 +105,8 @@ def _outside(stmts: Sequence[Stmt]) -> tuple[int, int]:
 
 def late(s: Loop) -> frozenset[Var]:
     """What a round of a loop in order waits for: variables that the round before assigned, arrays
-    that it changed where they are read, and what is computed of them."""
+    that it changed where they are read, and what is computed of them. A variable that is assigned
+    what nobody waits for, as an element that is read one round before it is needed, is there."""
     inside = list(statements(s.body))
     if s.order is not Order.SERIAL or not all(
         isinstance(x, Let | Variable | Assign | Store | When) for x in inside
@@ -118,11 +119,20 @@ def late(s: Loop) -> frozenset[Var]:
         if y.buffer == e.buffer and y.at != e.at  # which is not what it stores there
         and not _in_other_rows(e.at, y.at, changing)
     }  # fmt: skip
-    found |= {x.var for x in inside if isinstance(x, Assign)}
-    for x in inside:
-        if isinstance(x, Let) and not found.isdisjoint(used(x.value)):
-            found.add(x.var)
-    return frozenset(found)
+    assigned = {x.var for x in inside if isinstance(x, Assign)}
+    sure = [x for x in s.body if isinstance(x, Assign)]  # under a condition it may stay what it was
+    while True:
+        waits = found | assigned
+        for x in inside:
+            if isinstance(x, Let) and not waits.isdisjoint(used(x.value)):
+                waits.add(x.var)
+        there = assigned - {
+            x.var for x in inside
+            if isinstance(x, Assign) and not (x in sure and waits.isdisjoint(used(x.value)))
+        }  # fmt: skip
+        if not there:
+            return frozenset(waits)
+        assigned -= there
 
 
 def _in_other_rows(one: Sequence[Size], two: Sequence[Size], changing: set[Var]) -> bool:

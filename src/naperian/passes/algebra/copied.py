@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from naperian.ainf.syntax import Accumulate, Binding, Entry, Guard, Number, Op, Operand, Read
 from naperian.ainf.walk import (
     atoms,
@@ -26,15 +28,16 @@ from naperian.sizes import Size, size
 
 
 class Copies:
-    """Bindings as they are where indices are what a choice says, in the rounds of `time`. They are
+    """Bindings as they are where indices are what a choice says: those that are `along` an index
+    that the choice is made for, as the rounds of a loop; others are read at these indices. They are
     needed under `guards`; `failed` if there is none."""
 
     def __init__(
-        self, of: Choices, context: tuple[Var, ...], time: Var, choice: Choice,
-        guards: tuple[Guard, ...],
+        self, of: Choices, context: tuple[Var, ...], along: Callable[[Binding, Read], bool],
+        choice: Choice, guards: tuple[Guard, ...],
     ) -> None:  # fmt: skip
         self.of, self.choice, self.guards = of, choice, guards
-        self.time, self.failed = time, False
+        self.along, self.failed = along, False
         self.context = tuple(i for i in context if i not in choice.keys)
         self.names = {a: size_of(k) for a, k in choice.keys.items()}
         self.made: list[Binding] = []
@@ -52,10 +55,10 @@ class Copies:
         return self.copies.get((r.var, r.at), r)
 
     def copy(self, r: Read) -> None:
-        """A binding in a round that is read at the indices is made for what they are, if it can."""
+        """A binding that is read at the indices is made for what they are, if it can."""
         b = self.of.bindings.get(r.var)
         keys = self.choice.keys.keys()
-        if b is None or self.time not in b.context:
+        if b is None or not self.along(b, r):
             return
         if keys.isdisjoint(v for e in r.at for v in variables(e)):
             return

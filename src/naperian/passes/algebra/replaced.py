@@ -131,7 +131,9 @@ class _Replaced:
             guards = tuple(Guard(x, holds) for x, holds in c.given)
             for a, key in c.keys.items():
                 guards += tuple(self.within(a, key, tests, new, guards))
-            copies = Copies(self.choices, new.context, time, c, guards)
+            copies = Copies(
+                self.choices, new.context, lambda b, _: time in b.context, c, guards
+            )
             there = copies.operand(c.value)
             if copies.failed:
                 self.indices.clear()

@@ -10,13 +10,19 @@ order; and adding the unit to an accumulator that started from it changes nothin
 So a histogram, k-means' new centres and a one-hot product cost one pass over the data instead of
 one per key. Nested sums over the same monoid are taken together, which only reassociates them.
 Under a guard, as in a branch, all of this is there where the sum is: the guard asks of no key.
+
+What is picked may ask for b, or be there for its key alone: it is made where b is the key
+(`copied`). A condition may compare several keys, and ask more besides: what it asks of the element
+picks between the value and the unit.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import field
 from functools import cached_property
+from math import prod
 
 from naperian.ainf.syntax import (
     Accumulate,
@@ -33,6 +39,7 @@ from naperian.ainf.syntax import (
 from naperian.ainf.walk import (
     atoms,
     closures,
+    context_of,
     free,
     rewrite,
     rewrite_guards,
@@ -41,8 +48,10 @@ from naperian.ainf.walk import (
 )
 from naperian.dtypes import DType
 from naperian.names import Lit, Var, fresh
-from naperian.node import replace
+from naperian.node import mutable, replace
+from naperian.passes.algebra.choices import Choice, Choices, Said
 from naperian.passes.algebra.compact import compact
+from naperian.passes.algebra.copied import Copies
 from naperian.passes.algebra.replaced import replaced
 from naperian.passes.bindings.uses import uses
 from naperian.prims import Math, unit
@@ -62,6 +71,15 @@ def scatter(program: Program) -> Program:
     return replaced(compact(replace(program, bindings=tuple(bindings), indices=made.indices)))
 
 
+@mutable
+class _Parts:
+    """What a condition says of indices, what else it asks, and all that is known where it holds."""
+
+    keys: dict[Var, Operand] = field(default_factory=dict)
+    asked: list[Operand] = field(default_factory=list)
+    said: Said = ()
+
+
 class _Scatter:
     def __init__(self, program: Program) -> None:
         self.math = program.math
@@ -71,6 +89,9 @@ class _Scatter:
             p.var: (p.dtype, p.bound) for p in program.params
         }
         self.program = program
+        dtypes = {v: dtype for v, (dtype, _) in self.bounds.items()}
+        dtypes |= {b.var: b.dtype for b in program.bindings}
+        self.choices = Choices(self.bindings, self.indices, dtypes)
 
     @cached_property
     def times(self) -> set[Var]:
@@ -126,7 +147,7 @@ class _Scatter:
     def one_hot(
         self, b: Binding, over: tuple[Var, ...], value: Operand
     ) -> Iterator[Binding] | None:
-        """The accumulation by key, if the value is picked by comparing a key with an index of the
+        """The accumulation by key, if the value is picked by comparing keys with indices of the
         target."""
         prim = b.prim
         assert isinstance(prim, Accumulate)
@@ -137,27 +158,50 @@ class _Scatter:
         chosen = self.op(value, "select", b.guards)
         if prim.init != nothing or chosen is None or chosen[2] != nothing:
             return None
-        compared = self.op(chosen[0], "eq", b.guards)
-        if compared is None:
+        found = _Parts()
+        self.part(b, over, chosen[0], b.guards, found)
+        extents = [self.indices[i].extent for i in found.keys]
+        known = [n.constant for n in extents if n is not None and n.constant is not None]
+        if not extents or (len(known) == len(extents) and prod(known) < _FEW):
             return None
-        picked = chosen[1]
-        asked = {v for g in b.guards for v in free(g.operand)}
-        for key, index in (compared, compared[::-1]):
+        if any(not found.keys.keys().isdisjoint(free(k)) for k in found.keys.values()):
+            return None
+        return self.accumulation(b, over, found, chosen[1])
+
+    def part(
+        self, b: Binding, over: tuple[Var, ...], c: Operand, under: Guards, found: _Parts
+    ) -> None:
+        """What a condition says of indices of the target, and what else it asks."""
+        found.said += ((c, True),)
+        both = self.op(c, "and", under)
+        if both is None and (chosen := self.op(c, "select", under)) is not None:
+            both = chosen[:2] if chosen[2] == Lit(False, DType.BOOL) else None
+        if both is not None:
+            self.part(b, over, both[0], under, found)
+            self.part(b, over, both[1], (*under, Guard(both[0], True)), found)
+            return
+        compared = self.op(c, "eq", under) or ()
+        for key, index in (compared, compared[::-1]) if compared else ():
             target = index.value.single if isinstance(index, Number) else None
-            if not isinstance(target, Var) or target not in b.context:
-                continue
-            extent = self.indices[target].extent
-            if extent is None or (extent.constant is not None and extent.constant < _FEW):
-                continue
-            around, others = closures(self.indices), {*over, *b.context} - {target}
-            if target in self.times or any(target in around[i] for i in others):
-                continue  # rounds come one after the other, and others go as far as it says
-            if target in {*asked, *free(key), *free(picked)}:
-                continue
-            if not all(self.is_there(a, b.guards) for v in (key, picked) for a in _reads(v)):
-                continue  # also where the key is another one
-            return self.accumulation(b, prim, over, key, target, extent, picked)
-        return None
+            if isinstance(target, Var) and self.is_picked(b, over, key, target, found):
+                found.keys[target] = key
+                return
+        found.asked.append(c)
+
+    def is_picked(
+        self, b: Binding, over: tuple[Var, ...], key: Operand, target: Var, found: _Parts
+    ) -> bool:
+        """Whether what an index of the target is compared with says where an element goes."""
+        if target not in b.context or target in {*found.keys, *free(key), *self.times}:
+            return False  # rounds come one after the other
+        if self.indices[target].extent is None:
+            return False
+        around, others = closures(self.indices), {*over, *b.context} - {target}
+        if any(target in around[i] for i in others):
+            return False  # they go as far as it says
+        if target in {v for g in b.guards for v in free(g.operand)}:
+            return False
+        return all(self.is_there(a, b.guards) for a in _reads(key))  # also for another index
 
     def op(self, value: Operand, name: str, under: Guards) -> tuple[Operand, ...] | None:
         """The operands of the operation a value is read from, at that point, if it is there."""
@@ -181,27 +225,65 @@ class _Scatter:
         return all((g.operand, g.holds) in known for g in rewrite_guards(b.guards, names))
 
     def accumulation(
-        self, b: Binding, prim: Accumulate, over: tuple[Var, ...], key: Operand, target: Var,
-        extent: Size, picked: Operand,
-    ) -> Iterator[Binding]:
-        guards: list[Guard] = []
+        self, b: Binding, over: tuple[Var, ...], found: _Parts, picked: Operand
+    ) -> Iterator[Binding] | None:
+        """The sum by key, behind what is picked where the indices are the keys."""
+        prim, indices = b.prim, dict(self.indices)
+        assert isinstance(prim, Accumulate)
+        made: list[Binding] = []
+        guards: Guards = ()
+        for target, key in found.keys.items():
+            extent = self.indices[target].extent
+            assert extent is not None
+            guards += tuple(self.inside(b, key, extent, made))
+        context = (*b.context, *over)
+
+        def along(_: Binding, r: Read) -> bool:
+            """Whether a value belongs to an element, not to a key alone."""
+            return not {*over}.isdisjoint(free(r))
+
+        asking = Copies(self.choices, context, along, Choice(found.keys, picked, (), ()), guards)
+        asked = tuple(Guard(asking.operand(c), True) for c in found.asked)
+        there = Copies(
+            self.choices, context, along, Choice(found.keys, picked, found.said, ()),
+            (*guards, *asked),
+        )  # fmt: skip
+        value = there.operand(picked)
+        known = (*b.guards, *asked, *(Guard(c, True) for c, _ in found.said))
+        if asking.failed or there.failed or not all(
+            self.is_there(a, known) for v in (value, *(g.operand for g in asked)) for a in _reads(v)
+        ):
+            self.indices.clear()
+            self.indices.update(indices)
+            return None
+        made += asking.made + there.made
+        nothing = Lit(unit(prim.monoid, b.dtype), b.dtype)
+        for g in reversed(asked):
+            own = context_of(self.indices, (value, g.operand, *(x.operand for x in guards)))
+            op = Op("select", (g.operand, value, nothing))
+            made.append(Binding(fresh(b.var), own, guards, b.dtype, op, b.origin))
+            value = Read(made[-1].var, places(own))
+        where = tuple(there.names.get(i, size(i)) for i in b.context)
+        entry = Entry(over, where, value, guards)
+        made.append(replace(b, prim=replace(prim, entries=(entry,))))
+        return iter(made)
+
+    def inside(
+        self, b: Binding, key: Operand, extent: Size, made: list[Binding]
+    ) -> Iterator[Guard]:
+        """The conditions under which a key is an index of the target, if that is not known."""
         at = size_of(key)
         if self.in_range(key, extent, b.guards):
-            pass
-        elif self.first_best(key, extent, b.guards) or _kept_in(key) == extent:
+            return
+        if self.first_best(key, extent, b.guards) or _kept_in(key) == extent:
             # 0 if there is none
-            test = self.test("some", "lt", Lit(0, DType.I64), Number(extent), b)
-            yield test
-            guards.append(Guard(Read(test.var, places(test.context)), True, extent - ONE))
-        else:
-            for name, fact in (("ge", at), ("lt", extent - at - ONE)):
-                limit = Number(extent) if name == "lt" else Lit(0, DType.I64)
-                test = self.test("inside", name, key, limit, b)
-                yield test
-                guards.append(Guard(Read(test.var, places(test.context)), True, fact))
-        where = tuple(at if i == target else size(i) for i in b.context)
-        entry = Entry(over, where, picked, tuple(guards))
-        yield replace(b, prim=replace(prim, entries=(entry,)))
+            made.append(self.test("some", "lt", Lit(0, DType.I64), Number(extent), b))
+            yield Guard(Read(made[-1].var, places(made[-1].context)), True, extent - ONE)
+            return
+        for name, fact in (("ge", at), ("lt", extent - at - ONE)):
+            limit = Number(extent) if name == "lt" else Lit(0, DType.I64)
+            made.append(self.test("inside", name, key, limit, b))
+            yield Guard(Read(made[-1].var, places(made[-1].context)), True, fact)
 
     def test(self, told: str, name: str, key: Operand, limit: Operand, b: Binding) -> Binding:
         """A comparison, in the loops that it depends on: an extent may be that of a row."""
