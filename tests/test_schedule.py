@@ -630,7 +630,7 @@ def f(n, m, d; x: F64[n, d], y: F64[m, d]):
   return for i, j: s[i, j]
 """)
     panels = [x.buffer.shape[-1] for x in statements(p.body) if isinstance(x, Allocate)]
-    assert panels == [size(16)] * 2  # of rows and of sums; no array of n * m elements
+    assert panels == [size(16), size(16), size(8)]  # of rows and of sums; no n * m elements
     assert orders(p)[-3:] == [Order.LANES, Order.FREE, Order.FREE]
 
 

@@ -120,14 +120,14 @@ class Block:
 
 def widened(
     frame: Frame, lines: Sequence[str], index: Value, group: int | None, cells: frozenset[Value],
-    rounds: float,
+    rounds: float, narrow: bool = False,
 ) -> Block | None:  # fmt: skip
     """The block of a loop's body, if it can be one of vectors; its `cells` are variables of a
     round. No two rounds touch the same memory, or
     if there is a group, of the group. Few `rounds` are to be vectors
-    however far apart their elements lie."""
+    however far apart their elements lie. `narrow` vectors have 32 bytes at most."""
     try:
-        return _Writer(frame, index, group, cells, rounds).block(lines)
+        return _Writer(frame, index, group, cells, rounds, narrow).block(lines)
     except _Stays:
         return None
 
@@ -137,9 +137,10 @@ class _Writer:
 
     def __init__(
         self, frame: Frame, index: Value, group: int | None, cells: frozenset[Value],
-        rounds: float,
+        rounds: float, narrow: bool,
     ) -> None:  # fmt: skip
         self.frame, self.cells, self.rounds, self.group = frame, cells, rounds, group
+        self.narrow = narrow or frame.narrow
         self.index = index
         self.places: dict[Value, tuple[Value, int, int]] = {}
         self.groups = {group, *(k for t, k in frame.module.unique.items() if group in t)}
@@ -194,7 +195,7 @@ class _Writer:
         if not (self.stored or self.totals) or not 0 < widest < 9:
             raise _Stays
         bytes = self.frame.module.target.vector_bytes
-        lanes = (min(32, bytes) if self.frame.narrow else bytes) // widest
+        lanes = (min(32, bytes) if self.narrow else bytes) // widest
         if any(op == "call" and _FUNCTION.search(rest) for _, _, op, rest in parsed):
             lanes = min(lanes, LANES[-1])
         few = self.rounds < lanes and self.rounds in (2, 4, 8, 16, 32)

@@ -52,7 +52,8 @@ def in_vectors(
     )  # fmt: skip
     rounds = trips(low, high)
     few = rounds <= UNROLLED
-    block = widened(frame, code.lines[start + 1 :], index, group, cells, rounds)
+    again = rounds == math.inf and _is_a_size(frame, s) and _adds_where_data_say(frame, s)
+    block = widened(frame, code.lines[start + 1 :], index, group, cells, rounds, again)
     if block is None:
         return None
     copies = int(rounds) // block.lanes if few else 0
@@ -85,8 +86,7 @@ def in_vectors(
     if not block.sums:
         in_place = rows_in_place(frame, s) if frame.depth else frozenset[str]()
         alone = 0
-        if trips(low, high) == math.inf and _is_a_size(frame, s) and _is_quick(block):
-            again = _adds_where_data_say(frame, s)
+        if rounds == math.inf and _is_a_size(frame, s) and _is_quick(block):
             alone = block.lanes if frame.in_order else _SHORT if again else 0
         return _loop(frame, start, (body, done), block, index, (low, high), in_place, alone)
     enter = _before(frame, start, body, block)
@@ -124,7 +124,8 @@ def _may_be_short(frame: Frame, s: Loop, block: Block, vectors: int) -> bool:
 
 def _adds_where_data_say(frame: Frame, s: Loop) -> bool:
     """Whether a loop adds to a row that data name: the next round of the loop around may add to the
-    same one."""
+    same one. What a mask stores is handed on through memory alone, so such vectors are narrow, and
+    what is left for one with a mask is little."""
     rows = (a for x in s.body if isinstance(x, Update) for i in x.at for a in atoms(i))
     return any(isinstance(a, Load) or a in frame.module.data for a in rows)
 

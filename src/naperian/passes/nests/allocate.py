@@ -56,6 +56,7 @@ from naperian.passes.nests.cut import cut
 from naperian.passes.nests.digits import digits
 from naperian.passes.nests.filled import filled
 from naperian.passes.nests.firsts import firsts
+from naperian.passes.nests.found_first import found_first
 from naperian.passes.nests.four_rows import four_rows
 from naperian.passes.nests.guarded import guarded
 from naperian.passes.nests.handed import handed
@@ -117,6 +118,7 @@ _OF_PROGRAMS: tuple[Callable[[Program], Program], ...] = (
     checked_first,  # what has no way out is another loop for all that follow
     sparse, abreast, beside, panels, short, searched,
     summed,  # what no nest of sums has taken
+    found_first,  # where the searches are as long as they are
     # what the loops as they are now still keep
     placed, over, sticky,
     firsts,  # of rows that are still put in order

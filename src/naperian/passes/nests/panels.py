@@ -8,11 +8,12 @@
 
     after    short = m >= 6 and n >= 8 and d <= 64 and d * m <= 1 << 19
              many = (m + 15) // 16 if short else 0
+             wide = (m + 7) // 16 if short else 0
              allocate panel[many, d, 16]
              for p in 0..many: for c in 0..d:
                  lanes for l in 0..16: store panel[p, c, l] = y[clamp(16 * p + l, m), c]
              parallel for i in 0..n:
-                 for p in 0..many:
+                 for p in 0..wide:
                      allocate sums[16]
                      lanes for l in 0..16: store sums[l] = 0.0
                      for c in 0..d:
@@ -20,6 +21,7 @@
                      lanes for l in 0..16:
                          var v = sums[l]
                          if 16 * p + l < m: store out[i, 16 * p + l] = sqrt(v)
+                 for p in wide..many: …                    the same with the first 8 of 16 rows
                  for j in (m if short else 0)..m: …                                     as before
 
 A row of a few elements fills a vector or two, and to add up what is in them takes as long as all
@@ -31,7 +33,7 @@ not arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 
 from naperian.dtypes import DType
 from naperian.loops.syntax import (
@@ -126,7 +128,7 @@ class _Rows:
     def in_panels(self, around: Loop) -> tuple[list[Stmt], Loop]:
         """What makes the panels, and the loop around the rows with them."""
         count, length = self.rows.high, self.sums.high
-        short, many = Var("short"), Var("many")
+        short, many, wide = Var("short"), Var("many"), Var("wide")
         tests = [
             _at_least(count, size(_FEW)),
             _at_least(around.high - around.low, size(_ROUNDS)),
@@ -137,9 +139,11 @@ class _Rows:
         for test in tests[1:]:
             pays = Apply("and", (pays, test), DType.BOOL, DType.BOOL)
         panels = (count + (self.lanes - 1)) // self.lanes
+        whole = (count + (self.lanes // 2 - 1)) // self.lanes
         before: list[Stmt] = [
             Let(short, DType.BOOL, pays),
             Let(many, DType.I64, _choice(Local(short), Number(panels), Lit(0, DType.I64))),
+            Let(wide, DType.I64, _choice(Local(short), Number(whole), Lit(0, DType.I64))),
         ]
         copies = {}
         for table in self.tables:
@@ -150,7 +154,13 @@ class _Rows:
             out: list[Stmt] = []
             for s in body:
                 if s is self.rows:
-                    out += self.side_by_side(copies, short, many)
+                    if whole.constant != 0:
+                        out.append(self.side_by_side(copies, ZERO, size(wide), self.lanes))
+                    if panels.constant is None or panels != whole:
+                        out.append(
+                            self.side_by_side(copies, size(wide), size(many), self.lanes // 2)
+                        )
+                    out += self.one_by_one(short)
                 else:
                     out.append(rebuild(s, inside))
             return tuple(out)
@@ -172,10 +182,11 @@ class _Rows:
         yield body
 
     def side_by_side(
-        self, copies: Mapping[Load, Var], short: Var, many: Var
-    ) -> Iterator[Stmt]:
-        p, lane, n = Var("p"), Var("lane"), size(self.lanes)
-        own = {x.var: Var(x.var.name) for x in self.first}
+        self, copies: Mapping[Load, Var], low: Size, high: Size, lanes: int
+    ) -> Loop:
+        """The sums of panels, or of so many rows that each of them begins with."""
+        p, lane, n = Var("p"), Var("lane"), size(lanes)
+        own = {x.var: fresh(x.var) for x in self.first}
         body: list[Stmt] = []
         begin: list[Stmt] = []
         for x in self.first:
@@ -183,16 +194,18 @@ class _Rows:
             begin.append(Store(own[x.var], (size(lane),), x.value))
         body.append(Loop(lane, ZERO, n, tuple(begin), Order.LANES))
         step = tuple(self.step(x, copies, own, p, lane) for x in self.sums.body)
-        lanes = Loop(lane, ZERO, n, step, Order.LANES)
-        body.append(replace(self.sums, body=(lanes,), order=Order.SERIAL, reductions=()))
-        body += self.rest(own, p, lane)
-        yield Loop(p, ZERO, size(many), tuple(body), Order.SERIAL)
+        inner = Loop(lane, ZERO, n, step, Order.LANES)
+        body.append(replace(self.sums, body=(inner,), order=Order.SERIAL, reductions=()))
+        body += self.rest(own, p, lane, lanes)
+        return Loop(p, low, high, tuple(body), Order.SERIAL)
+
+    def one_by_one(self, short: Var) -> Iterator[Stmt]:
         start = Var("start")
         left = _choice(Local(short), Number(self.rows.high), Lit(0, DType.I64))
         yield Let(start, DType.I64, left)
         yield replace(self.rows, low=size(start))
 
-    def rest(self, own: Mapping[Var, Var], p: Var, lane: Var) -> tuple[Stmt, ...]:
+    def rest(self, own: Mapping[Var, Var], p: Var, lane: Var, lanes: int) -> tuple[Stmt, ...]:
         """What becomes of the sums of a panel. Its last rows may be the last row again."""
         count, s = self.rows.high, self.rows
         first = size(p) * self.lanes
@@ -203,16 +216,16 @@ class _Rows:
             elif x is not self.sums:
                 rest.append(x)
         row = first + size(lane)
-        search = _best_of(replace(s, body=tuple(rest)), lane, self.lanes, clamp(row, count))
+        search = _best_of(replace(s, body=tuple(rest)), lane, lanes, clamp(row, count))
         if search is not None:
             return search
         here: dict[Atom, Size] = {s.var: row}
         body = remade(rest, here.get)
         if s.order is not Order.FREE or s.reductions:
-            high = clamp(count - first, size(self.lanes + 1))
+            high = clamp(count - first, size(lanes + 1))
             return (replace(s, var=lane, high=high, body=body),)
         inside = Apply("lt", (Number(row), Number(count)), DType.BOOL, DType.I64)
-        return (Loop(lane, ZERO, size(self.lanes), (When(inside, body),), Order.LANES),)
+        return (Loop(lane, ZERO, size(lanes), (When(inside, body),), Order.LANES),)
 
     def step(
         self, x: Stmt, copies: Mapping[Load, Var], own: Mapping[Var, Var], p: Var, lane: Var
@@ -261,9 +274,9 @@ def _best_of(s: Loop, lane: Var, lanes: int, row: Size) -> tuple[Stmt, ...] | No
         case (
             *values,
             Let(take, DType.BOOL),
-            Assign(place, Apply("select", (Local(chosen), Number(), Local(there)))),
+            Assign(place, Apply("select", (Local(chosen), Number(), Local(same)))),
             Assign(best, Apply("min" | "max" as monoid, (Local(old), Local(value)), dtype)),
-        ) if take == chosen and place == there and best == old and dtype.is_float:
+        ) if take == chosen and place == same and best == old and dtype.is_float:
             pass
         case _:
             return None
@@ -271,7 +284,7 @@ def _best_of(s: Loop, lane: Var, lanes: int, row: Size) -> tuple[Stmt, ...] | No
         return None
     if not {place, best}.isdisjoint(v for x in values for e in expressions(x) for v in used(e)):
         return None
-    top, first = Var("top"), Var("first")
+    top, first, at = Var("top"), Var("first"), Var("at")
     here: dict[Atom, Size] = {s.var: row}
     each = remade(values, here.get)
 
@@ -283,15 +296,23 @@ def _best_of(s: Loop, lane: Var, lanes: int, row: Size) -> tuple[Stmt, ...] | No
     x = Local(value)
     hit = Apply("eq", (x, Local(top)), DType.BOOL, dtype)
     hit = Apply("or", (hit, Apply("isnan", (x,), DType.BOOL, dtype)), DType.BOOL, DType.BOOL)
-    worst, last = Lit(unit(monoid, dtype), dtype), Lit(unit("min", DType.I64), DType.I64)
-    found: dict[Atom, Size] = {s.var: size(first)}
+    narrow = DType.I32 if dtype.bytes <= 4 else DType.I64  # as many lanes as there are numbers
+    worst, last = Lit(unit(monoid, dtype), dtype), Lit(unit("min", narrow), narrow)
+    number = _as(Number(size(lane)), DType.I64, narrow)
+    there: dict[Hashable, Size] = {lane: size(at)}
+    found: dict[Atom, Size] = {s.var: substitute(row, there.get)}
     return (
         Variable(top, dtype, worst),
         search(top, monoid, dtype, x),
-        Variable(first, DType.I64, last),
-        search(first, "min", DType.I64, _choice(hit, Number(row), last)),
+        Variable(first, narrow, last),
+        search(first, "min", narrow, Apply("select", (hit, number, last), narrow, narrow)),
+        Let(at, DType.I64, _as(Local(first), narrow, DType.I64)),
         *remade(s.body[len(values) :], found.get, {value: top}),
     )
+
+
+def _as(e: Expr, old: DType, new: DType) -> Expr:
+    return e if old is new else Apply("cast", (e,), new, old)
 
 
 def _choice(c: Expr, one: Expr, other: Expr) -> Expr:
