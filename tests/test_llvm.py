@@ -858,3 +858,24 @@ def test_what_reads_no_places_is_optimised_once(
     monkeypatch.setattr(llvm, "_optimised", lambda t, *a: made.append(t) or optimise(t, *a))
     compile_ir(ir, amd)
     assert len(made) == times
+
+
+def test_an_index_of_data_is_asked_for_its_range_by_one_comparison() -> None:
+    """Sizes, and numbers that are checked to be sizes, are known not to be negative."""
+    f = nap.compile("""
+def f(x: n=>Float, y: n=>Float, k: Int, m: Int) -> Fin(k)=>Fin(m)=>Int where k >= 1, m >= 1:
+    with accum() as h:
+        for i:
+            a = Int(x[i])
+            b = Int(y[i])
+            if 0 <= a < k and 0 <= b < m: h[a, b] += 1
+""").f
+    made = optimised(f.show("llvm"))
+    assert len(re.findall(r"icmp u[lg]t i64 %", made)) >= 2
+    x, y = np.array([-1.0, 0.0, 1.5, 3.0, 2.9, np.inf]), np.array([0.0, 0.5, -1.5, 1.0, 1.9, 0.0])
+    assert f(x, y, 3, 2).tolist() == [[1, 0], [0, 0], [0, 1]]
+    assert f(x, y, 4, 2).tolist() == [[1, 0], [0, 0], [0, 1], [0, 1]]
+    with pytest.raises(nap.ShapeError):
+        f(x, y, 0, 2)
+    with pytest.raises(nap.ShapeError):
+        f(x, y, -1, 2)

@@ -31,7 +31,7 @@ from naperian.backends.fetching import (
     looks_up_rows,
     updates_far,
 )
-from naperian.backends.frame import Frame, Module, Nest, Place, strides
+from naperian.backends.frame import Frame, Module, Nest, Place, never_negative, strides
 from naperian.backends.hints import hints, stays, sums_at_a_time
 from naperian.backends.indexing import address, element, load, number, offset, store
 from naperian.backends.leaving import (
@@ -117,6 +117,7 @@ def emit(program: Program, target: Target | None = None) -> str:
     """The module of a program."""
     target = target or host()
     module = Module(program, target, {b.var: (k, b) for k, b in enumerate(program.buffers)})
+    module.whole = never_negative(program)
     module.data.update(b.var for b in program.buffers if b.role is Role.IN and not b.shape)
     for argument, result in donors(program):
         one, other = (module.memory.get(v, v) for v in (argument, result))

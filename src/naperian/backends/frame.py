@@ -14,10 +14,14 @@ from naperian.backends.functions import math
 from naperian.backends.target import Target
 from naperian.backends.twins import without_twins
 from naperian.dtypes import DType
-from naperian.loops.syntax import Buffer, Program, Role
-from naperian.names import Var
+from naperian.loops.syntax import Apply, Buffer, Fail, Local, Number, Program, Role
+from naperian.names import Lit, Var
 from naperian.node import mutable, node
-from naperian.sizes import ONE, Size
+from naperian.sizes import ONE, ZERO, Size
+
+_WHOLE = f", !range !{{i64 0, i64 {-(1 << 63)}}}, !noundef !{{}}"
+"""That a number is not negative, of a value that is loaded: a test that an index is in range is one
+comparison then."""
 
 
 @mutable
@@ -41,6 +45,7 @@ class Module:
     numbers: dict[Var, Size] = field(default_factory=dict)  # what is bound to whole numbers
     data: set[Var] = field(default_factory=set)  # names of what may be any number
     ids: int = 0
+    whole: frozenset[Var] = frozenset()  # numbers that are not negative
 
     def id(self) -> int:
         """The number of a new metadata node."""
@@ -244,8 +249,9 @@ class Frame:
     def _found(self, v: Var) -> tuple[Value, DType]:
         """A local of the parent, a size, or a scalar parameter: loaded once, at the start."""
         if self.parent:
-            dtype = self.parent.dtype(v)
-            self.values[v] = self.capture(self.parent.scalar(v), REGISTER[dtype]), dtype
+            dtype, whole = self.parent.dtype(v), v in self.module.whole
+            told = _WHOLE if whole else ""
+            self.values[v] = self.capture(self.parent.scalar(v), REGISTER[dtype], told), dtype
         else:
             self.values[v] = _argument(self, v)
         return self.values[v]
@@ -273,11 +279,12 @@ class Frame:
             self.places[v] = _parameter(self, v)
         return self.places[v]
 
-    def capture(self, value: Value, type: str) -> Value:
-        """A value of the parent's, in this frame. Slots 0 to 2 are `nap_report`'s."""
+    def capture(self, value: Value, type: str, told: str = "") -> Value:
+        """A value of the parent's, in this frame, and what LLVM is told of it. Slots 0 to 2 are
+        `nap_report`'s."""
         self.captured.append((value, type))
         at = self.code.first(f"getelementptr i64, ptr %env, i64 {len(self.captured) + 2}")
-        return self.code.first(f"load {type}, ptr {at}")
+        return self.code.first(f"load {type}, ptr {at}{told}")
 
     def error(self) -> Value:
         """Where the values of a failure go."""
@@ -389,6 +396,21 @@ class Frame:
             number = groups[0] if len(groups) == 1 else self.module.nodes(groups)
             out += f", !llvm.access.group !{number}"
         return out
+
+
+def never_negative(program: Program) -> frozenset[Var]:
+    """The sizes, and the parameters of which the program checks first that they may be one."""
+    found = set(program.sizes)
+    for s in program.body:
+        match s:
+            case Fail(Apply("not", (Apply("ge", (Number(number), Number(least))),))):
+                if isinstance(number.single, Var) and least == ZERO:
+                    found.add(number.single)
+            case Fail(Apply("not", (Apply("ge", (Local(v), Lit(0))),))):
+                found.add(v)
+            case _:
+                break
+    return frozenset(found)
 
 
 def strides(shape: tuple[Size, ...]) -> tuple[Size, ...]:
