@@ -20,9 +20,12 @@ from naperian.backends.traits import (
 )
 from naperian.loops.syntax import (
     Apply,
+    Assign,
+    Expr,
     Fail,
     Let,
     Load,
+    Local,
     Loop,
     Number,
     Order,
@@ -43,6 +46,7 @@ from naperian.loops.walk import (
     statements,
     used_in,
 )
+from naperian.names import Lit, Var
 from naperian.sizes import Quotient, Remainder
 
 # Lines of a loop's body; a longer one is not vectorised. The vectoriser's time grows with their
@@ -72,6 +76,9 @@ def hints(frame: Frame, s: Loop, group: int | None, few: bool, lines: int) -> in
     if few or _has_lanes(s):
         # of few rounds, or of vectors enough already
         told.append('!"llvm.loop.unroll.disable"')
+    elif lines <= _SHORT and _is_cut_off(s):
+        # of some rounds after each other LLVM multiplies the factors, and cuts off the last alone
+        told.append('!"llvm.loop.unroll.count", i32 8')
     elif lines <= _SHORT and _only_adds(s) and (group is None or scatters(s)):
         # LLVM does not know that what a round adds to, the next one seldom waits for
         told.append('!"llvm.loop.unroll.count", i32 4')
@@ -125,6 +132,37 @@ def sums_at_a_time(frame: Frame, s: Loop) -> int:
     if heavy(s.body):
         return 1
     return 2 if frame.depth and not sums_a_row(s) else 4
+
+
+def _is_cut_off(s: Loop) -> bool:
+    """Whether a round makes a whole number of that of the round before by sums and products, of
+    which it keeps the last bits: a generator of random numbers, a hash."""
+    if s.order is not Order.SERIAL or not all(isinstance(x, Let | Assign | Store) for x in s.body):
+        return False
+    made = {x.var: x.value for x in s.body if isinstance(x, Let)}
+
+    def seen(e: Expr) -> Expr:
+        while isinstance(e, Local) and e.var in made:
+            e = made[e.var]
+        return e
+
+    def sums(e: Expr, v: Var) -> bool:
+        """Whether an expression is made of a variable by sums and products."""
+        e = seen(e)
+        if isinstance(e, Apply) and e.name in ("add", "sub", "mul"):
+            return any(sums(a, v) for a in e.args)
+        return e == Local(v)
+
+    for x in s.body:
+        if isinstance(x, Assign):
+            match seen(x.value):
+                case Apply("mod" | "bitand" as name, (e, Lit(int(k))), dtype) if dtype.is_integer:
+                    bits = k - 1 if name == "mod" else k
+                    if bits > 0 and bits & bits + 1 == 0 and sums(e, x.var):
+                        return True
+                case _:
+                    pass
+    return False
 
 
 def _only_adds(s: Loop) -> bool:
