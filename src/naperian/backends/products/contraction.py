@@ -43,9 +43,10 @@ from naperian.loops.syntax import (
 from naperian.names import Lit, Var
 from naperian.node import node, replace
 from naperian.prims import unit
-from naperian.sizes import ONE, ZERO, Size, rename, size
+from naperian.sizes import ONE, ZERO, Size, clamp, rename, size
 
 TINY = 511  # multiplications that are not worth a call: a panel of eight is
+FEW = 27  # multiplications that take less time than a call
 CHANNELS = 8  # so many elements of a sum are worth a product for every window
 IMAGES = 4  # and so many sums of the same windows
 NARROW = 8  # so many elements beside each other are worth a row
@@ -107,7 +108,7 @@ def lower(
         small = replace(s, batch=(), rows=rows, columns=columns, inner=inner)
         work = count(rows + columns + inner)
         if not over:
-            return _nest(around, (small,), work)
+            return _if_few(s, rows + columns + inner, _nest(around, (small,), work))
         added: tuple[Stmt, ...] = (replace(small, accumulate=True),)
         for v, extent in reversed(over):
             added = (Loop(v, ZERO, extent, added, Order.SERIAL, (), work),)
@@ -172,6 +173,25 @@ def _if_many(
         for n, least in ((count(inner), CHANNELS), (images, IMAGES))
     )
     return When(Apply("or", (long, many), DType.BOOL, DType.BOOL), products, written)
+
+
+def _if_few(s: Contract, loops: Loops, products: tuple[Stmt, ...]) -> tuple[Stmt, ...]:
+    """Sums of a few terms, one by one, in place of products of as many multiplications: of square
+    matrices, of which there are many, and which may be of two or three rows. Others seldom are."""
+    if not s.batch or len({n for _, n in loops}) > 1 or loops[0][1].constant is not None:
+        return products
+    product: Expr = Apply("mul", (Load(*s.left), Load(*s.right)), s.dtype, s.dtype)
+    few = Apply("le", (Number(count(loops)), Lit(FEW, DType.I64)), DType.BOOL, DType.I64)
+    total, most = Var("total"), size(TINY)  # no loop is so long that it must be stopped
+    add = Assign(total, Apply("add", (Local(total), product), s.dtype, s.dtype))
+    body: tuple[Stmt, ...] = (add,)
+    for v, extent in reversed(s.inner):
+        body = (Loop(v, ZERO, clamp(extent, most), body, Order.SERIAL),)
+    end = Update(*s.out, "add", Local(total)) if s.accumulate else Store(*s.out, Local(total))
+    body = (Variable(total, s.dtype, Lit(unit("add", s.dtype), s.dtype)), *body, end)
+    for v, extent in reversed(s.rows + s.columns):
+        body = (Loop(v, ZERO, clamp(extent, most), body, Order.SERIAL),)
+    return (When(few, _nest(s.batch, body, count(loops)), products),)
 
 
 def _is_tiny(s: Contract) -> bool:
