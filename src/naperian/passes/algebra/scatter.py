@@ -166,6 +166,9 @@ class _Scatter:
             return None
         if any(not found.keys.keys().isdisjoint(free(k)) for k in found.keys.values()):
             return None
+        if any({*free(k)} <= {*b.context} for k in found.keys.values()):  # two indices of a target
+            if not found.keys.keys().isdisjoint(free(chosen[1])):
+                return None
         return self.accumulation(b, over, found, chosen[1])
 
     def part(
