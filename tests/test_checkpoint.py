@@ -643,3 +643,20 @@ def f(x: Fin(n)=>Float, c: Float):
     [v for _ in x]
 """).f
     assert nap.check(f)
+
+
+def test_a_condition_that_always_holds_is_none() -> None:
+    """A loop that goes as far as its set does is told so, also where checkpoints make it again."""
+    text = """
+def f(y: n=>Float) -> Float:
+    loop z = y for t in n{}:
+        loop w = 0.5 for k in n{} while True: sin(w) + z[k]
+        [w + z[i] for i]
+    sum(z)
+"""
+    y = np.array([0.3, 0.7, 1.1])
+    plain = nap.grad(nap.compile(text.format("", "")).f)(y)
+    for marks in ((" checkpoint(2)", ""), (" checkpoint(2)", " checkpoint(2)")):
+        f = nap.compile(text.format(*marks)).f
+        np.testing.assert_allclose(nap.grad(f)(y), plain, rtol=1e-13)
+        assert nap.check(f)

@@ -684,6 +684,8 @@ class Evaluate:
                 holds = self.leaf(e.condition, env)
             condition = closed(self.w, scope, [holds])
             fails, cells = scope.fails, scope.cells
+            if s is not None and isinstance(condition, Const) and condition.lit.value:
+                condition = None  # it ends with the set
         with self.w.inside() as scope:
             self.tick(e.time, time, s, env)
             value = self.expr(e.body, env)
