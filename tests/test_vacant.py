@@ -34,6 +34,9 @@ def checked_later(c: Fin(n)=>Int, q: Fin(n)=>Fin(n), m: Int) -> Int:
     loop t = c[q[clamp(-1)]] for i in Fin(m):
         t + 1
 
+def first_of_three(q: Fin(n)=>Fin(n), x: Fin(n)=>Float, m: Int) -> Fin(m)=>Fin(3)=>Float =
+    [[x[q[clamp(j - 3)]] for j in Fin(3)] for i in Fin(m)]
+
 def added_to_a_place(x: Fin(n)=>Float, v: m=>Float, c: Fin(n)=>Int, q: Fin(n)=>Fin(n)) -> Float =
     sum(x[q[wrap(c[q[wrap(1)]])]] * w for w in v)
 """
@@ -56,6 +59,8 @@ def test_a_check_says_nothing_in_front_of_its_loop_or_of_itself() -> None:
     none = np.zeros(0, np.int64)
     assert m.checked_elsewhere(np.zeros((0, 3)), none, 0).shape == (0, 3)
     assert m.checked_elsewhere([[2.0, 1.0, 3.0]], [0], 2).tolist() == [[1.0, 2.0, 3.0]] * 2
+    assert m.first_of_three(none, np.zeros(0), 0).shape == (0, 3)
+    assert m.first_of_three([1, 0], [2.0, 5.0], 2).tolist() == [[5.0] * 3] * 2
     of_places = nap.grad(m.added_to_a_place)
     assert of_places(np.zeros(0), np.zeros(0), none, none).shape == (0,)
     assert of_places([1.0, 2.0], [3.0, 4.0], [1, 0], [1, 0]).tolist() == [7.0, 0.0]

@@ -57,7 +57,7 @@ from naperian.passes.bindings.conditions import after_checks, checks_of, guards_
 from naperian.passes.bindings.exact import exact
 from naperian.passes.bindings.narrow import narrow, without_unused_indices
 from naperian.prims import ORDERED, PLACES, unit
-from naperian.sizes import HEAVY, ZERO, Size, atom, places, size, weight
+from naperian.sizes import HEAVY, ZERO, Clamp, Size, atom, clamp, places, size, weight
 
 Seen = Callable[[Any], None]
 
@@ -194,7 +194,7 @@ class _Simplify:
     def read(self, r: Read) -> Operand:
         """What is read, also in a place or in what a guard says: an index that a simple place does
         not have is not there any more."""
-        at = tuple([self.simpler(e) for e in r.at])
+        at = tuple([self.without_lost(e) for e in r.at])
         if at != r.at:
             r = Read(r.var, at)
         if r.var not in self.values:
@@ -220,6 +220,14 @@ class _Simplify:
                 if bounds != type_bounds(self.b.dtypes[a.var]):
                     known = known.and_(atom(a) - low, high - atom(a))
         return known
+
+    def without_lost(self, e: Size) -> Size:
+        """A place without indices that a simpler one does not have. It still says that it was
+        brought into its axis, which may have no elements (`fusion/vacant`)."""
+        new, a = self.simpler(e), e.single
+        if {*variables(e)} <= {*variables(new)}:
+            return e
+        return clamp(size(-1), a.extent) if new == ZERO and isinstance(a, Clamp) else new
 
     def live(self, guards: Guards) -> Guards:
         """Guards that say something, once each, of what they negate if of anything."""
