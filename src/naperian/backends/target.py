@@ -84,8 +84,12 @@ class Target:
 
     @property
     def attributes(self) -> str:
-        """The attribute group that every function of a module carries."""
-        return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"'
+        """The attribute group that every function of a module carries. Unless there is a frame
+        pointer before LLVM gives registers, it spills vectors to wherever the caller's stack
+        happens to be, across lines of the cache if that is no multiple of theirs."""
+        framed = self.triple.startswith("x86_64") and self.vector_bytes > _STACK
+        frame = ' "frame-pointer"="all"' if framed else ""
+        return f'nounwind "prefer-vector-width"="{self.vector_bytes * 8}"{frame}'
 
 
 def host(level: str | None = None) -> Target:
@@ -120,6 +124,7 @@ def _host_features() -> str:
     return features + _NO_SCATTER if slow else features
 
 
+_STACK = 16  # bytes, of which a caller's stack is a multiple
 NO_GATHER = ",+prefer-no-gather"
 NO_CLEARING = ",-vzeroupper"
 _NO_SCATTER = ",+prefer-no-scatter"
