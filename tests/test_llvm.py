@@ -879,3 +879,22 @@ def f(x: n=>Float, y: n=>Float, k: Int, m: Int) -> Fin(k)=>Fin(m)=>Int where k >
         f(x, y, 0, 2)
     with pytest.raises(nap.ShapeError):
         f(x, y, -1, 2)
+
+
+@pytest.mark.parametrize("dtype", ["F32", "F64", "Float", "I32", "U8", "Int", "U64"])
+def test_a_number_of_any_type_is_asserted_not_to_be_negative(dtype: str) -> None:
+    """Only what has 64 bits and a sign is told to LLVM as such."""
+    m = nap.compile(f"""
+def f(x: n=>Float, c: {dtype}) -> n=>{dtype}:
+    assert c >= 0, "negative"
+    [c for i in n]
+def g(x: n=>Float, c: {dtype}) -> n=>{dtype}:
+    assert c >= 1 - 1, "negative"
+    [c for i in n]
+""")
+    x = np.ones(3000)
+    for f in (m.f, m.g):
+        assert f(x, 2).tolist() == [2] * 3000
+        if dtype[0] != "U":
+            with pytest.raises(nap.RunError, match="negative"):
+                f(x, -1)

@@ -399,14 +399,14 @@ class Frame:
 
 
 def never_negative(program: Program) -> frozenset[Var]:
-    """The sizes, and the parameters of which the program checks first that they may be one."""
+    """The sizes, and the whole numbers of which the program checks first that they may be one."""
     found = set(program.sizes)
     for s in program.body:
         match s:
             case Fail(Apply("not", (Apply("ge", (Number(number), Number(least))),))):
                 if isinstance(number.single, Var) and least == ZERO:
                     found.add(number.single)
-            case Fail(Apply("not", (Apply("ge", (Local(v), Lit(0))),))):
+            case Fail(Apply("not", (Apply("ge", (Local(v), Lit(0)), _, DType.I64),))):
                 found.add(v)
             case _:
                 break
