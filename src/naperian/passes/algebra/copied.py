@@ -17,6 +17,7 @@ from naperian.ainf.walk import (
     rewrite,
     rewrite_guards,
     rewrite_prim,
+    rewrite_size,
     size_of,
     stops,
     variables,
@@ -62,14 +63,14 @@ class Copies:
             return
         if keys.isdisjoint(v for e in r.at for v in variables(e)):
             return
-        own = self.named(b, r)
-        if own is None or stops(own.prim):
+        read_at = self.read_at(b, r)
+        if read_at is None or stops(b.prim):
             self.failed = True
             return
-        here = tuple(self.names.get(i, size(i)) for i in own.context)
+        here = tuple(self.names.get(i, size(i)) for i in read_at)
         if (b.var, here) in self.copies:
             return
-        b = own
+        b = self.named(b, read_at)
         match b.prim:
             case Op():
                 pass
@@ -95,20 +96,44 @@ class Copies:
         self.made.append(made)
         self.copies[b.var, here] = Read(made.var, tuple(map(size, context)))
 
-    def named(self, b: Binding, r: Read) -> Binding | None:
-        """A binding with its indices called what they are where it is read, if it is read at
-        indices alone."""
+    def read_at(self, b: Binding, r: Read) -> tuple[Var, ...] | None:
+        """What the indices of a binding are called where it is read, if it is read at indices
+        alone."""
         context = tuple(v for e in r.at if isinstance(v := e.single, Var))
         if context == b.context:
-            return b
+            return context
         if len({*context}) < len(b.context) or not {*context} <= self.of.indices.keys():
             return None
         if isinstance(b.prim, Accumulate):
             if any(i in context for e in b.prim.entries for i in e.over):
                 return None
-        names = dict(zip(b.context, r.at, strict=True))
-        guards, prim = rewrite_guards(b.guards, names), rewrite_prim(b.prim, names)
+        return context
+
+    def named(self, b: Binding, context: tuple[Var, ...]) -> Binding:
+        """A binding with its indices called so. A sum that goes as far as one of these says goes as
+        far as the other one does."""
+        if context == b.context:
+            return b
+        names = dict(zip(b.context, map(size, context), strict=True))
+        prim = b.prim
+        if isinstance(prim, Accumulate):
+            entries = tuple(self.going_as_far(e, names) for e in prim.entries)
+            prim = replace(prim, entries=entries)
+        guards, prim = rewrite_guards(b.guards, names), rewrite_prim(prim, names)
         return replace(b, context=context, guards=guards, prim=prim)
+
+    def going_as_far(self, e: Entry, names: dict[Var, Size]) -> Entry:
+        """An entry over indices that go as far as others say under these names."""
+        over, own = [], dict[Var, Size]()
+        for i in e.over:
+            index, copy = self.of.indices[i], i
+            extent = None if index.extent is None else rewrite_size(index.extent, {**names, **own})
+            if extent != index.extent:
+                copy = fresh(i)
+                self.of.indices[copy] = replace(index, extent=extent)
+                own[i] = size(copy)
+            over.append(copy)
+        return Entry(tuple(over), e.at, rewrite(e.value, own), rewrite_guards(e.guards, own))
 
     def put(self, i: Var) -> Var:
         """What an index that is not one of these is called in the copies."""
