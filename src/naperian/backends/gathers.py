@@ -20,7 +20,6 @@ _DEFINED = re.compile(r"  (%[\w.]+) = (.*)")
 _NAME = re.compile(r"%[\w.]+")
 _DATA = re.compile(r"(?:tail )?call .*@llvm\.masked\.|load <\d+ x (?:i64|i32)>")
 
-
 _ROW = 2  # elements at each place that data name
 
 

@@ -174,7 +174,7 @@ class _Rows:
         s, four = self.loop, Var("four")
         first = size(four) * _ROWS
         others = [Let(Var("row"), DType.I64, Number(clamp(first + k, s.high))) for k in (1, 2, 3)]
-        sums = [y for x in self.sums for y in (_apart(x, True) if isinstance(x, Let) else (x,))]
+        sums = [y for x in self.sums for y in (_apart(x) if isinstance(x, Let) else (x,))]
         ends = [x for end in self.ends for x in _apart(end, self.is_over(end))]
         inner = (y for x in sums if isinstance(x, Loop) for y in x.body)
         made = [x.var for x in (*sums, *inner, *ends) if isinstance(x, Let | Variable)]
@@ -202,9 +202,9 @@ class _Row:
         return size(self._names[a]) if isinstance(a, Var) and a in self._names else None
 
 
-def _apart(x: Let | Assign | Store, all: bool) -> Iterator[Stmt]:
-    """A statement, with names for what is dear in it, or of an operation as a whole (`all`) for
-    what is dear in its operands, which come before."""
+def _apart(x: Let | Assign | Store, whole: bool = False) -> Iterator[Stmt]:
+    """A statement behind names for what is dear in it, and for its `whole` value where that has to
+    be known before the other rows store theirs."""
     lets: list[Let] = []
 
     def named(e: Expr, top: bool = False) -> Expr:
@@ -216,7 +216,7 @@ def _apart(x: Let | Assign | Store, all: bool) -> Iterator[Stmt]:
         lets.append(Let(Var("made"), e.dtype, e))
         return Local(lets[-1].var)
 
-    x = replace(x, value=named(x.value, all))
+    x = replace(x, value=named(x.value, whole))
     yield from lets
     yield x
 
